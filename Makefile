@@ -114,6 +114,16 @@ $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o $(LIB)
 unit: $(UNIT)
 	$(Q)prove $(PROVE_FLAGS) -e '' $(UNIT)
 
+# For tests that compile a small driver against the library: `gcc $(make -s print-cflags) x.c $(make -s print-libs)`
+.PHONY: print-cflags print-libs
+print-cflags:
+	@echo '$(CPPFLAGS) $(ALL_CFLAGS)'
+print-libs:
+	@echo '$(ALL_LDFLAGS) $(LIB) $(LIBS) -lm'
+
+.PHONY: lib
+lib: $(LIB)
+
 .PHONY: clean
 clean:
 	rm -rf build build-*

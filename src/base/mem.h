@@ -33,7 +33,7 @@ static inline void mem_cleanup_free(void *pp)
 #define ARRAY_GROW(items, count, capacity)                                                         \
     do {                                                                                           \
         if ((count) == (capacity)) {                                                               \
-            (capacity) = (capacity) ? (capacity) * 2 : 8;                                          \
+            (capacity) = (capacity) ? (capacity)*2 : 8;                                            \
             (items) = xrealloc((items), (capacity), sizeof *(items));                              \
         }                                                                                          \
     } while (0)

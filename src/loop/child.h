@@ -17,7 +17,8 @@ struct child_spec {
     const void *secret;      /* readable by the child on descriptor 3; NULL: none */
     size_t secret_len;
     size_t max_output; /* of stdout and of stderr; 0: 1 MiB */
-    /* Called for each line of stderr/stdout when set, instead of collecting (long-lived children). */
+    /* Called for each line of stderr/stdout when set, instead of collecting (long-lived children).
+     */
     void (*on_line)(const char *line, void *user);
     void *line_user;
 };

@@ -20,7 +20,8 @@ struct op;
 struct op_type {
     const char *name;
     /* Stops the work: descriptors, children, timers. Called once, by cancel, by the deadline or by
-     * op_finish itself, always before free; the driver must not touch the op afterwards. NULL: none. */
+     * op_finish itself, always before free; the driver must not touch the op afterwards. NULL:
+     * none. */
     void (*stop)(struct op *op);
     /* Releases the driver's struct, the op included. */
     void (*free)(struct op *op);
@@ -38,10 +39,12 @@ struct op {
     enum { OP_RUNNING, OP_FINISHED, OP_DONE } state;
 };
 
-/* timeout_ms > 0: after that the op ends with ERR_TIMEOUT. 0: only where the driver keeps its own. */
+/* timeout_ms > 0: after that the op ends with ERR_TIMEOUT. 0: only where the driver keeps its own.
+ */
 void op_init(struct op *op, const struct op_type *type, struct loop *loop, int64_t timeout_ms,
              op_done_fn done, void *user);
-/* By the driver: the outcome is known (err NULL or code ERR_OK: success). done runs from the loop. */
+/* By the driver: the outcome is known (err NULL or code ERR_OK: success). done runs from the loop.
+ */
 void op_finish(struct op *op, const struct err *err);
 /* By the owner, before completion: stops and frees; done will not run. NULL allowed. */
 void op_cancel(struct op *op);
