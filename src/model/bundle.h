@@ -6,7 +6,10 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stddef.h>
+
+#include "base/err.h"
 
 struct bundle_file {
     char *path; /* as written by the user; the spec itself comes first */
@@ -25,3 +28,8 @@ void bundle_done(struct bundle *b);
 /* Copies. */
 void bundle_add(struct bundle *b, const char *path, const char *text, size_t len);
 const struct bundle_file *bundle_find(const struct bundle *b, const char *path);
+/* [{"path": ..., "text": ...}], as the API and the store carry it. At most 1000 files of 16 MiB in
+ * all. An initialised bundle is filled; *err says what is wrong with the JSON. */
+int bundle_from_json(struct bundle *b, const json_t *files, struct err *err);
+/* The caller json_decref()s. */
+json_t *bundle_to_json(const struct bundle *b);
