@@ -110,18 +110,112 @@ $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o $(LIB)
 .SECONDARY:
 -include $(shell [ -d $(O) ] && find $(O) -name '*.d' 2>/dev/null)
 
-.PHONY: unit
+# ---- packages ----
+
+DEPS_BUILD := gcc make pkg-config libc6-dev libuv1-dev libmicrohttpd-dev libjansson-dev libyaml-dev libssh2-1-dev \
+              libssl-dev libsqlite3-dev libcurl4-openssl-dev libibverbs-dev uthash-dev
+DEPS_RUN := dnsmasq-base ipxe ipmitool
+DEPS_IMAGES := busybox-static zstd cpio e2fsprogs fdisk mtools dosfstools grub-pc-bin grub-efi-amd64-bin grub2-common \
+               openssh-client binutils
+DEPS_LAB := qemu-system-x86 qemu-utils ipxe-qemu seabios openipmi openssh-server socat iproute2 procps sqlite3 curl tcpdump
+DEPS_TEST := libcmocka-dev libopenipmi-dev clustershell clang libclang-rt-14-dev clang-tidy clang-format cppcheck shellcheck \
+             dropbear-bin perl jq python3-minimal valgrind util-linux
+
+.PHONY: deps deps-demo
+deps:
+	sh tests/deps $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_IMAGES) $(DEPS_LAB) $(DEPS_TEST)
+deps-demo:
+	@sh tests/deps $(DEPS_BUILD) $(DEPS_RUN) $(DEPS_IMAGES) $(DEPS_LAB)
+
+# ---- tests ----
+
+.PHONY: unit check test lab lint fuzz bench demo demo-stop
 unit: $(UNIT)
 	$(Q)prove $(PROVE_FLAGS) -e '' $(UNIT)
 
-# For tests that compile a small driver against the library: `gcc $(make -s print-cflags) x.c $(make -s print-libs)`
-.PHONY: print-cflags print-libs
+# unit and system tests only
+check: all $(UNIT)
+	BUILD=$(O) tests/run-tests unit system
+
+# everything that CI runs; the last line is "N passed, N failed"
+test: deps
+	+tests/run-tests all
+
+lab: deps
+	+tests/run-tests lab
+
+lint:
+	tests/run-tests lint
+
+FUZZ_SRC := $(sort $(wildcard tests/fuzz/fuzz_*.c))
+FUZZ := $(FUZZ_SRC:tests/fuzz/%.c=build-fuzz/bin/%)
+FUZZ_SECONDS ?= 20
+FUZZ_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer -O1 -g
+fuzz-build:
+	+$(Q)$(MAKE) --no-print-directory O=build-fuzz CC=$(CLANG) HARDEN='-fPIE' CFLAGS='$(FUZZ_FLAGS) -fsanitize=fuzzer-no-link' lib
+	+$(Q)$(MAKE) --no-print-directory $(FUZZ)
+build-fuzz/bin/%: tests/fuzz/%.c build-fuzz/libclusterd.a
+	@mkdir -p $(@D)
+	$(call say,FUZZ,$@)
+	$(Q)$(CLANG) $(CPPFLAGS) -std=gnu17 $(FUZZ_FLAGS) -fsanitize=fuzzer $(PKG_CFLAGS) -o $@ $< build-fuzz/libclusterd.a $(LIBS) -lm
+fuzz: fuzz-build
+	tests/run-tests fuzz
+.PHONY: fuzz-build
+
+BENCH_SRC := $(sort $(wildcard tests/bench/*_bench.c))
+BENCH := $(BENCH_SRC:%.c=$(O)/%)
+$(O)/tests/bench/%_bench: $(O)/tests/bench/%_bench.o $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) $(LIBS) -lm
+bench: all $(BENCH)
+	@for b in $(BENCH) $(wildcard tests/bench/*.sh); do echo "== $$b"; BUILD=$(O) $$b || exit 1; done
+
+# ---- the virtual rack, to look at ----
+
+demo: deps-demo
+	+@$(MAKE) --no-print-directory all
+	@tests/lab/demo.sh start
+demo-stop:
+	@tests/lab/demo.sh stop
+
+# ---- install ----
+
+.PHONY: install uninstall
+install: all
+	$(INSTALL) -d $(DESTDIR)$(sbindir) $(DESTDIR)$(bindir) $(DESTDIR)$(libdir)/clusterd $(DESTDIR)$(datadir)/clusterd \
+	  $(DESTDIR)$(sysconfdir)/clusterd $(DESTDIR)$(prefix)/include
+	$(INSTALL) -m 755 $(O)/clusterd $(DESTDIR)$(sbindir)/clusterd
+	$(INSTALL) -m 755 $(O)/clusterctl $(DESTDIR)$(bindir)/clusterctl
+	$(INSTALL) -m 755 $(O)/nodeprobe $(DESTDIR)$(libdir)/clusterd/nodeprobe
+	$(INSTALL) -m 644 include/clusterd.h $(DESTDIR)$(prefix)/include/clusterd.h
+	cp -R profiles templates $(DESTDIR)$(datadir)/clusterd/
+	$(INSTALL) -d $(DESTDIR)$(libdir)/clusterd/ramdisk
+	cp -R src/ramdisk/. $(DESTDIR)$(libdir)/clusterd/ramdisk/
+uninstall:
+	rm -f $(DESTDIR)$(sbindir)/clusterd $(DESTDIR)$(bindir)/clusterctl $(DESTDIR)$(prefix)/include/clusterd.h
+	rm -rf $(DESTDIR)$(libdir)/clusterd $(DESTDIR)$(datadir)/clusterd
+
+.PHONY: help
+help:
+	@echo 'make            build clusterd, clusterctl and nodeprobe in build/'
+	@echo 'make deps       install the Debian packages that building and testing need (root)'
+	@echo 'make demo       start a virtual rack and take two machines from racked to validated (root)'
+	@echo 'make demo-stop  stop the rack again'
+	@echo 'make test       every test, as CI runs them (root); ends with "N passed, N failed"'
+	@echo 'make check      unit and system tests only'
+	@echo 'make lab        the automated test on the virtual rack only'
+	@echo 'make fuzz       build the fuzzers and run each for FUZZ_SECONDS (20)'
+	@echo 'make lint       layers, clang-tidy, cppcheck, shellcheck'
+	@echo 'make bench      benchmarks; they print ratios'
+	@echo 'make install    DESTDIR, prefix, sysconfdir, localstatedir, ... as usual'
+	@echo 'SANITIZE=address,undefined builds into build-address-undefined/'
+
+# For tests that compile a small driver against the library: gcc $$(make -s print-cflags) x.c $$(make -s print-libs)
+.PHONY: print-cflags print-libs lib
 print-cflags:
 	@echo '$(CPPFLAGS) $(ALL_CFLAGS)'
 print-libs:
 	@echo '$(ALL_LDFLAGS) $(LIB) $(LIBS) -lm'
-
-.PHONY: lib
 lib: $(LIB)
 
 .PHONY: clean
