@@ -621,7 +621,7 @@ static void the_socket_file_is_guarded(void **state)
     struct http_listen again = {.unix_path = f->sock, .handle = handle, .user = f};
     assert_int_equal(http_listen(f->server, &again, NULL, &err), -ERR_EXISTS);
     /* a stale one, left by a killed process, is replaced */
-    char stale[128];
+    char stale[80];
     (void)snprintf(stale, sizeof stale, "%s/stale", f->dir);
     struct sockaddr_un sun = {.sun_family = AF_UNIX};
     (void)snprintf(sun.sun_path, sizeof sun.sun_path, "%s", stale);
