@@ -15,9 +15,16 @@ static int64_t read_clock(clockid_t id)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
+int64_t clock_mono_us(void)
+{
+    struct timespec ts;
+    (void)clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
 int64_t clock_mono_ms(void)
 {
-    return read_clock(CLOCK_MONOTONIC);
+    return clock_mono_us() / 1000;
 }
 
 int64_t clock_wall_ms(void)

@@ -12,6 +12,7 @@
 #define CLOCK_TEXT_SIZE 32
 
 int64_t clock_mono_ms(void);
+int64_t clock_mono_us(void);
 int64_t clock_wall_ms(void); /* since 1970-01-01 UTC */
 
 /* "2026-12-01 06:50:31.123" (UTC), the form in which the store keeps times. Returns buf. */

@@ -102,3 +102,12 @@ void random_hex(size_t len, char *hex)
         done += part;
     }
 }
+
+void ed25519_public(const unsigned char seed[32], unsigned char ret_public[32])
+{
+    size_t len = 32;
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, 32);
+    if (key == NULL || EVP_PKEY_get_raw_public_key(key, ret_public, &len) != 1)
+        abort();
+    EVP_PKEY_free(key); /* OpenSSL wipes it */
+}

@@ -1,5 +1,6 @@
 /*
- * SHA-256, HMAC and random bytes, over libcrypto. Used for fingerprints, tokens and artefacts.
+ * SHA-256, HMAC, random bytes and ed25519 public keys, over libcrypto. Used for fingerprints,
+ * tokens, artefacts and SSH keys.
  */
 #pragma once
 
@@ -25,3 +26,6 @@ void digest_hmac_hex(const void *key, size_t key_len, const void *data, size_t l
 int digest_file(const char *path, char hex[DIGEST_HEX_SIZE], struct err *err);
 /* `len` random bytes as 2*len hex digits and a NUL. Aborts when the system has none. */
 void random_hex(size_t len, char *hex);
+
+/* The public half of an ed25519 key from its 32-byte seed (RFC 8032): for the SSH key file. */
+void ed25519_public(const unsigned char seed[32], unsigned char ret_public[32]);

@@ -33,7 +33,7 @@ void map_free(struct map *m)
     struct entry *e, *tmp;
     HASH_ITER(hh, m->head, e, tmp)
     {
-        drop(m, e);
+        drop(m, e); // cppcheck-suppress uninitvar ; the iterator of uthash sets it
     }
     free(m);
 }

@@ -15,4 +15,5 @@ void *map_get(const struct map *m, const char *key);
 void *map_remove(struct map *m, const char *key); /* the value that was there, or NULL */
 size_t map_count(const struct map *m);
 /* In order of insertion; fn may not change the map. */
-void map_each(const struct map *m, void (*fn)(const char *key, void *value, void *user), void *user);
+void map_each(const struct map *m, void (*fn)(const char *key, void *value, void *user),
+              void *user);
