@@ -1,5 +1,6 @@
 #include "loop/loop.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <uv.h>
@@ -20,12 +21,15 @@ struct loop {
     bool is_virtual;
     bool stopped;
     int64_t now;
-    int64_t wall_offset; /* virtual: wall = now + offset */
+    int64_t wall_offset; /* virtual, or at another speed: wall = now + offset */
+    double speed;        /* 1: real time */
+    int64_t origin_us;   /* clock_mono_us() when the speed was set */
     struct timer **heap; /* by (due, seq) */
     int count, capacity;
     uint64_t seq;
     int watches;
     int64_t worst_lag;
+    struct latency lag; /* of callbacks */
     uv_loop_t uv;
     uv_timer_t uv_timer;
     struct signal_handler *signals[SIGNALS_MAX];
@@ -82,6 +86,14 @@ static void heap_remove(struct loop *l, int i)
     }
 }
 
+static int64_t now_of(const struct loop *l)
+{
+    if (l->speed == 1)
+        return clock_mono_ms();
+    double passed = (double)(clock_mono_us() - l->origin_us) * l->speed;
+    return (l->origin_us + (int64_t)passed) / 1000;
+}
+
 static void on_uv_timer(uv_timer_t *handle);
 
 static void arm_uv(struct loop *l)
@@ -92,8 +104,11 @@ static void arm_uv(struct loop *l)
         (void)uv_timer_stop(&l->uv_timer);
         return;
     }
-    int64_t delay = l->heap[0]->due - clock_mono_ms();
-    (void)uv_timer_start(&l->uv_timer, on_uv_timer, delay > 0 ? (uint64_t)delay : 0, 0);
+    int64_t delay = l->heap[0]->due - now_of(l);
+    if (l->speed != 1 && delay > 0)
+        delay = (int64_t)ceil((double)delay / l->speed);
+    /* never 0: libuv would call it again at once, and neither I/O nor a stop would get a turn */
+    (void)uv_timer_start(&l->uv_timer, on_uv_timer, delay > 0 ? (uint64_t)delay : 1, 0);
 }
 
 void timer_set(struct loop *loop, struct timer *t, int64_t delay_ms, timer_fn fn, void *user)
@@ -111,6 +126,18 @@ void timer_set(struct loop *loop, struct timer *t, int64_t delay_ms, timer_fn fn
         arm_uv(loop);
 }
 
+int64_t loop_least(const struct loop *loop, int64_t ms, int64_t least_ms)
+{
+    double least = (double)(least_ms < ms ? least_ms : ms) * loop->speed;
+    return loop->speed > 1 && least > (double)ms ? (int64_t)least : ms;
+}
+
+void timer_set_least(struct loop *loop, struct timer *t, int64_t delay_ms, int64_t least_ms,
+                     timer_fn fn, void *user)
+{
+    timer_set(loop, t, loop_least(loop, delay_ms, least_ms), fn, user);
+}
+
 void timer_cancel(struct timer *t)
 {
     if (t->loop == NULL)
@@ -124,9 +151,10 @@ static void note_lag(struct loop *l, int64_t started)
 {
     if (l->is_virtual)
         return;
-    int64_t took = clock_mono_ms() - started;
-    if (took > l->worst_lag)
-        l->worst_lag = took;
+    int64_t took = clock_mono_us() - started;
+    latency_add(&l->lag, took);
+    if (took / 1000 > l->worst_lag)
+        l->worst_lag = took / 1000;
 }
 
 /* Runs the timers that are due now; those that they arm wait for the next turn. */
@@ -138,7 +166,7 @@ static void run_due(struct loop *l)
         if (t->due > l->now || t->seq > limit)
             break;
         timer_cancel(t);
-        int64_t started = l->is_virtual ? 0 : clock_mono_ms();
+        int64_t started = l->is_virtual ? 0 : clock_mono_us();
         t->fn(t->user);
         note_lag(l, started);
     }
@@ -147,7 +175,7 @@ static void run_due(struct loop *l)
 static void on_uv_timer(uv_timer_t *handle)
 {
     struct loop *l = handle->data;
-    l->now = clock_mono_ms();
+    l->now = now_of(l);
     run_due(l);
     arm_uv(l);
 }
@@ -158,6 +186,7 @@ static struct loop *loop_alloc(bool is_virtual)
 {
     struct loop *l = xcalloc(1, sizeof *l);
     l->is_virtual = is_virtual;
+    l->speed = 1;
     return l;
 }
 
@@ -178,6 +207,16 @@ struct loop *loop_new_virtual(int64_t wall_start_ms)
     struct loop *l = loop_alloc(true);
     l->wall_offset = wall_start_ms;
     return l;
+}
+
+void loop_set_speed(struct loop *loop, double speed)
+{
+    if (loop->is_virtual || speed <= 0)
+        return;
+    loop->speed = speed;
+    loop->origin_us = clock_mono_us();
+    loop->wall_offset = clock_wall_ms() - loop->origin_us / 1000;
+    loop->now = now_of(loop);
 }
 
 int loop_free(struct loop *loop)
@@ -214,12 +253,18 @@ struct uv_loop_s *loop_uv(struct loop *loop)
 
 int64_t loop_now(const struct loop *loop)
 {
-    return loop->is_virtual ? loop->now : clock_mono_ms();
+    return loop->is_virtual ? loop->now : now_of(loop);
 }
 
 int64_t loop_wall(const struct loop *loop)
 {
-    return loop->is_virtual ? loop->now + loop->wall_offset : clock_wall_ms();
+    return loop->is_virtual || loop->speed != 1 ? loop_now(loop) + loop->wall_offset
+                                                : clock_wall_ms();
+}
+
+const struct latency *loop_lag(const struct loop *loop)
+{
+    return &loop->lag;
 }
 
 int64_t loop_worst_lag(struct loop *loop)
@@ -302,7 +347,7 @@ static void on_poll(uv_poll_t *handle, int status, int events)
         ready |= WATCH_READ;
     if (events & UV_WRITABLE)
         ready |= WATCH_WRITE;
-    int64_t started = clock_mono_ms();
+    int64_t started = clock_mono_us();
     struct loop *l = p->loop;
     w->fn(w->fd, ready, w->user);
     note_lag(l, started);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/latency.h"
 
 struct loop;
 
@@ -30,11 +31,19 @@ void loop_stop(struct loop *loop);
 /* Runs for at most `ms` (real or virtual), then returns; for tests. */
 void loop_run_for(struct loop *loop, int64_t ms);
 
+/*
+ * Rehearsals: from now on time passes `speed` times as fast, for everything that this loop times
+ * and for loop_now() and loop_wall(). Before any timer is set; not on virtual time.
+ */
+void loop_set_speed(struct loop *loop, double speed);
+
 /* Monotonic now and UTC now in ms, constant within one callback. */
 int64_t loop_now(const struct loop *loop);
 int64_t loop_wall(const struct loop *loop);
 /* The longest callback since the last call, in ms: the lag metric. */
 int64_t loop_worst_lag(struct loop *loop);
+/* How long each callback took, of all so far: what other callbacks may have waited. */
+const struct latency *loop_lag(const struct loop *loop);
 
 typedef void (*timer_fn)(void *user);
 
@@ -49,6 +58,11 @@ struct timer {
 
 /* (Re-)arms: fn(user) runs once, not earlier than in delay_ms. O(log timers). */
 void timer_set(struct loop *loop, struct timer *t, int64_t delay_ms, timer_fn fn, void *user);
+/* A time for what waits for a peer, which is no faster when time is: however fast it passes, at
+ * least the smaller of `ms` and `least_ms` of real time. timer_set_least() arms with it. */
+int64_t loop_least(const struct loop *loop, int64_t ms, int64_t least_ms);
+void timer_set_least(struct loop *loop, struct timer *t, int64_t delay_ms, int64_t least_ms,
+                     timer_fn fn, void *user);
 void timer_cancel(struct timer *t); /* not armed: no effect */
 static inline bool timer_armed(const struct timer *t)
 {

@@ -2,6 +2,8 @@
 
 #include <stddef.h>
 
+enum { PEER_MS = 10000 }; /* a peer's answer may take so long, however fast time passes */
+
 static void op_stop(struct op *op)
 {
     timer_cancel(&op->timer);
@@ -30,7 +32,13 @@ void op_init(struct op *op, const struct op_type *type, struct loop *loop, int64
 {
     *op = (struct op){.type = type, .loop = loop, .done = done, .user = user, .state = OP_RUNNING};
     if (timeout_ms > 0)
-        timer_set(loop, &op->timer, timeout_ms, op_expired, op);
+        timer_set_least(loop, &op->timer, timeout_ms, PEER_MS, op_expired, op);
+}
+
+void op_set_timeout(struct op *op, int64_t timeout_ms)
+{
+    if (op->state == OP_RUNNING)
+        timer_set_least(op->loop, &op->timer, timeout_ms, PEER_MS, op_expired, op);
 }
 
 void op_finish(struct op *op, const struct err *err)

@@ -43,6 +43,8 @@ struct op {
  */
 void op_init(struct op *op, const struct op_type *type, struct loop *loop, int64_t timeout_ms,
              op_done_fn done, void *user);
+/* By the driver: its turn has come; from now on it has timeout_ms, whatever it waited before. */
+void op_set_timeout(struct op *op, int64_t timeout_ms);
 /* By the driver: the outcome is known (err NULL or code ERR_OK: success). done runs from the loop.
  */
 void op_finish(struct op *op, const struct err *err);

@@ -210,6 +210,83 @@ static void op_cancel_is_silent(void **state)
 
 /* ---- limits ---- */
 
+/* Tickets of three lanes; the order in which they were granted is kept. */
+struct lane_ticket {
+    struct limit_ticket ticket;
+    char name;
+    char *order;
+};
+
+static void note_lane(void *user)
+{
+    struct lane_ticket *t = user;
+    size_t n = strlen(t->order);
+    t->order[n] = t->name;
+    t->order[n + 1] = '\0';
+}
+
+static void limit_lanes_take_turns(void **state)
+{
+    (void)state;
+    struct loop *l = loop_new_virtual(0);
+    struct limit lim;
+    char order[40] = "";
+    struct lane_ticket t[9];
+    limit_init(&lim, l, "test", 1);
+    for (int i = 0; i < 9; i++) {
+        t[i] = (struct lane_ticket){.name = "aaaaabbcc"[i], .order = order};
+        limit_take_lane(&lim, t[i].name - 'a', &t[i].ticket, note_lane, &t[i]);
+    }
+    for (int i = 0; i < 9; i++) {
+        loop_run(l);
+        assert_int_equal(lim.in_use, 1);
+        for (int j = 0; j < 9; j++)
+            if (t[j].ticket.holding)
+                limit_release(&t[j].ticket);
+    }
+    assert_string_equal(order, "abcabcaaa");
+    assert_int_equal(lim.waiting, 0);
+    limit_done(&lim);
+    assert_int_equal(loop_free(l), 0);
+}
+
+static void limit_of_a_lane(void **state)
+{
+    (void)state;
+    struct loop *l = loop_new_virtual(0);
+    struct limit lim;
+    char order[40] = "";
+    struct lane_ticket t[8];
+    limit_init(&lim, l, "test", 4);
+    limit_set_lane_max(&lim, 2);
+    for (int i = 0; i < 8; i++) {
+        t[i] = (struct lane_ticket){.name = (char)('0' + i), .order = order};
+        if (i < 6)
+            limit_take_lane(&lim, i < 5 ? 0 : 1, &t[i].ticket, note_lane, &t[i]);
+    }
+    loop_run(l);
+    assert_string_equal(order, "051"); /* one place is free, but lane 0 has its two */
+    limit_release(&t[0].ticket);
+    loop_run(l);
+    assert_string_equal(order, "0512");
+    limit_set_lane_max(&lim, 0);
+    loop_run(l);
+    assert_string_equal(order, "05123");
+    limit_force(&lim, 7, &t[7].ticket); /* what runs is counted, also beyond the limit */
+    assert_int_equal(lim.in_use, 5);
+    limit_release(&t[5].ticket);
+    loop_run(l);
+    assert_string_equal(order, "05123");
+    limit_release(&t[7].ticket);
+    loop_run(l);
+    assert_string_equal(order, "051234");
+    for (int i = 0; i < 8; i++)
+        limit_release(&t[i].ticket);
+    assert_int_equal(lim.in_use, 0);
+    limit_done(&lim);
+    assert_int_equal(loop_free(l), 0);
+}
+
 static void limit_grants_in_order(void **state)
 {
     (void)state;
@@ -374,6 +451,59 @@ static void threads_reach_the_loop(void **state)
     assert_int_equal(loop_free(b.loop), 0);
 }
 
+/* ---- speed ---- */
+
+struct fast {
+    struct loop *loop;
+    int64_t real_us, passed;
+};
+
+static void on_fast(void *user)
+{
+    struct fast *f = user;
+    f->real_us = clock_mono_us() - f->real_us;
+    f->passed = loop_now(f->loop) - f->passed;
+    loop_stop(f->loop);
+}
+
+static void time_passes_faster(void **state)
+{
+    (void)state;
+    struct timer t = {0};
+    struct fast f = {.loop = loop_new()};
+    loop_set_speed(f.loop, 1000);
+    int64_t wall = loop_wall(f.loop);
+    f.real_us = clock_mono_us();
+    f.passed = loop_now(f.loop);
+    timer_set(f.loop, &t, 60000, on_fast, &f);
+    loop_run(f.loop);
+    assert_true(f.passed >= 60000);
+    assert_true(f.real_us >= 59000);
+    assert_true(loop_wall(f.loop) - wall >= 60000);
+    assert_int_equal(loop_free(f.loop), 0);
+}
+
+static void peers_get_real_time(void **state)
+{
+    (void)state;
+    struct timer t = {0};
+    struct fast f = {.loop = loop_new()};
+    loop_set_speed(f.loop, 1000);
+    f.real_us = clock_mono_us();
+    f.passed = loop_now(f.loop);
+    timer_set_least(f.loop, &t, 5000, 40, on_fast, &f);
+    loop_run(f.loop);
+    assert_true(f.real_us >= 39000);
+    assert_int_equal(loop_free(f.loop), 0);
+    /* at life's own pace it is a timer as any other */
+    struct loop *v = loop_new_virtual(0);
+    f = (struct fast){.loop = v};
+    timer_set_least(v, &t, 5000, 8000, on_fast, &f);
+    loop_run(v);
+    assert_int_equal(f.passed, 5000);
+    assert_int_equal(loop_free(v), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -385,9 +515,13 @@ int main(void)
         cmocka_unit_test(op_deadline_ends_it),
         cmocka_unit_test(op_cancel_is_silent),
         cmocka_unit_test(limit_grants_in_order),
+        cmocka_unit_test(limit_lanes_take_turns),
+        cmocka_unit_test(limit_of_a_lane),
         cmocka_unit_test(children),
         cmocka_unit_test(child_that_does_not_exist),
         cmocka_unit_test(threads_reach_the_loop),
+        cmocka_unit_test(time_passes_faster),
+        cmocka_unit_test(peers_get_real_time),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
