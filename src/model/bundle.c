@@ -65,8 +65,7 @@ json_t *bundle_to_json(const struct bundle *b)
 {
     json_t *files = json_array();
     for (int i = 0; i < b->count; i++)
-        (void)json_array_append_new(
-            files, json_pack("{s:s,s:s%}", "path", b->files[i].path, "text", b->files[i].text,
-                             b->files[i].len));
+        (void)json_array_append_new(files, json_pack("{s:s,s:s%}", "path", b->files[i].path, "text",
+                                                     b->files[i].text, b->files[i].len));
     return files;
 }

@@ -1,4 +1,5 @@
-/* Fingerprints: equal inputs give equal hashes, any change another one, and changes are told in words. */
+/* Fingerprints: equal inputs give equal hashes, any change another one, and changes are told in
+ * words. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,8 @@ static json_t *sample(void)
     inputs_add(in, INPUT_STEP, "run: tuned/tune.sh", "{\"timeout\":\"5m\"}");
     inputs_add(in, INPUT_FILE, "tuned/tune.sh", "aaaa");
     inputs_add(in, INPUT_VAR, "vm_swappiness", "10");
-    inputs_add(in, INPUT_HARDWARE, "gpu", "SN1,SN2");
+    (void)json_array_append_new(
+        in, json_pack("[s,s,s,s,s]", "hardware", "gpu", "serial SN2", "0000:17:00.0", ""));
     inputs_add(in, INPUT_SECRET, "bmc password", "f00");
     inputs_add(in, INPUT_STAGE, "online", "bbbb");
     return in;
@@ -52,7 +54,7 @@ static void changes_in_words(void **state)
         {0, "{}", "the stage's definition changed (run: tuned/tune.sh)"},
         {1, "cccc", "tuned/tune.sh edited"},
         {2, "20", "vm_swappiness 10 -> 20"},
-        {3, "SN1,SN3", "gpu: SN1,SN2 -> SN1,SN3"},
+        {3, "serial SN3", "gpu 0000:17:00.0: serial SN2 -> SN3"},
         {4, "f01", "bmc password changed"},
         {5, "dddd", "stage online was proven anew"},
     };
@@ -71,10 +73,11 @@ static void changes_in_words(void **state)
         strbuf_reset(&sb);
         (void)json_array_remove(b, (size_t)cases[i].row);
         inputs_explain(a, b, &sb);
-        assert_non_null(strstr(sb.data, "no longer counts"));
+        assert_non_null(
+            strstr(sb.data, i == 3 ? "gpu 0000:17:00.0: gone (serial SN2)" : "no longer counts"));
         strbuf_reset(&sb);
         inputs_explain(b, a, &sb);
-        assert_non_null(strstr(sb.data, "is new"));
+        assert_non_null(strstr(sb.data, i == 3 ? "gpu 0000:17:00.0: new (serial SN2)" : "is new"));
         strbuf_done(&sb);
         json_decref(a);
         json_decref(b);
@@ -96,7 +99,8 @@ static void bundles_travel_as_json(void **state)
     assert_string_equal(bundle_find(&b, "x.yaml")->text, "cluster: a\n");
     assert_null(bundle_find(&b, "z"));
     json_decref(json);
-    static const char *const bad[] = {"[]", "{}", "[{\"path\":\"a\"}]", "[{\"path\":\"\",\"text\":\"\"}]",
+    static const char *const bad[] = {"[]", "{}", "[{\"path\":\"a\"}]",
+                                      "[{\"path\":\"\",\"text\":\"\"}]",
                                       "[{\"path\":\"a\",\"text\":1}]"};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         json = json_loads(bad[i], 0, NULL);
