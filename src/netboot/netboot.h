@@ -145,8 +145,11 @@ int netboot_resume(struct netboot *nb, const char *hash, const struct netboot_or
 void netboot_disarm(struct netboot *nb, const char *hash, const char *why);
 /* False when it is not known (any more). */
 bool netboot_token(struct netboot *nb, const char *hash, struct token_view *ret);
-/* A ramdisk with a claimed discover token, that has sent its facts, asked within 10 s. */
+/* A ramdisk with a claimed discover token, that has sent its facts, is not 8 s late with its next
+ * question. */
 bool netboot_ramdisk_alive(struct netboot *nb, int64_t node);
+/* The text of this install token was told to the node's running ramdisk, which claims it next. */
+bool netboot_is_handed(struct netboot *nb, const char *hash);
 /* What the node's waiting ramdisk is told at its next poll: "reboot" or "poweroff"; NULL: wait. */
 int netboot_ramdisk_order(struct netboot *nb, int64_t node, const char *job, struct err *err);
 

@@ -69,6 +69,7 @@ struct token {
     char host_key[600];         /* as reported by the install; "" */
     char peer[46];              /* address that claimed it; "" */
     int64_t seen_at;            /* last authenticated request, monotonic ms; 0: never */
+    int64_t pause_s;            /* for how long it was told to wait then */
     int64_t progress_at;        /* last progress passed on, monotonic ms */
     bool facts;                 /* facts were received */
     bool lost_order;            /* restored: what the job said is not known any more */
