@@ -19,12 +19,15 @@ const struct stage_transition stage_transitions[] = {
     {STAGE_PENDING, STAGE_EV_START, STAGE_RUNNING},
     {STAGE_PENDING, STAGE_EV_SKIP, STAGE_SKIPPED},
     {STAGE_PENDING, STAGE_EV_RERUN, STAGE_QUEUED},
+    {STAGE_PENDING, STAGE_EV_WAIVE, STAGE_WAIVED},
     {STAGE_QUEUED, STAGE_EV_START, STAGE_RUNNING},
     {STAGE_QUEUED, STAGE_EV_SKIP, STAGE_SKIPPED},
     {STAGE_QUEUED, STAGE_EV_CANCEL, STAGE_STALE},
+    {STAGE_QUEUED, STAGE_EV_WAIVE, STAGE_WAIVED},
     {STAGE_STALE, STAGE_EV_START, STAGE_RUNNING},
     {STAGE_STALE, STAGE_EV_SKIP, STAGE_SKIPPED},
     {STAGE_STALE, STAGE_EV_RERUN, STAGE_QUEUED},
+    {STAGE_STALE, STAGE_EV_WAIVE, STAGE_WAIVED},
     {STAGE_STALE, STAGE_EV_SUCCESS, STAGE_PASSED}, /* the change was taken back: proven as before */
     {STAGE_RUNNING, STAGE_EV_SUCCESS, STAGE_PASSED},
     {STAGE_RUNNING, STAGE_EV_FAILURE, STAGE_FAILED},
@@ -37,19 +40,27 @@ const struct stage_transition stage_transitions[] = {
     {STAGE_FAILED, STAGE_EV_INVALIDATE, STAGE_STALE},
     {STAGE_FAILED, STAGE_EV_RERUN, STAGE_QUEUED},
     {STAGE_FAILED, STAGE_EV_SKIP, STAGE_SKIPPED},
+    {STAGE_FAILED, STAGE_EV_WAIVE, STAGE_WAIVED},
     {STAGE_SKIPPED, STAGE_EV_INVALIDATE, STAGE_STALE},
     {STAGE_WAIVED, STAGE_EV_RERUN, STAGE_QUEUED},
     {STAGE_WAIVED, STAGE_EV_INVALIDATE, STAGE_STALE},
+    {STAGE_WAIVED, STAGE_EV_SKIP, STAGE_SKIPPED},
 };
 
 const int stage_transition_count = (int)ARRAY_LEN(stage_transitions);
 
 const struct name stage_event_names[] = {
-    {STAGE_EV_START, "start"},       {STAGE_EV_SUCCESS, "success"},
-    {STAGE_EV_FAILURE, "failure"},   {STAGE_EV_RETRY, "retry"},
-    {STAGE_EV_DEADLINE, "deadline"}, {STAGE_EV_CANCEL, "cancel"},
-    {STAGE_EV_INVALIDATE, "invalidate"}, {STAGE_EV_RERUN, "rerun"},
-    {STAGE_EV_SKIP, "skip"},         {0, NULL},
+    {STAGE_EV_START, "start"},
+    {STAGE_EV_SUCCESS, "success"},
+    {STAGE_EV_FAILURE, "failure"},
+    {STAGE_EV_RETRY, "retry"},
+    {STAGE_EV_DEADLINE, "deadline"},
+    {STAGE_EV_CANCEL, "cancel"},
+    {STAGE_EV_INVALIDATE, "invalidate"},
+    {STAGE_EV_RERUN, "rerun"},
+    {STAGE_EV_SKIP, "skip"},
+    {STAGE_EV_WAIVE, "waive"},
+    {0, NULL},
 };
 
 const char *stage_status_name(enum stage_status status)

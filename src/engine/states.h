@@ -30,6 +30,7 @@ enum stage_event {
     STAGE_EV_INVALIDATE, /* an input changed */
     STAGE_EV_RERUN,      /* an operator asked for it */
     STAGE_EV_SKIP,       /* it does not apply */
+    STAGE_EV_WAIVE,      /* an operator vouches for it */
     STAGE_EV_COUNT
 };
 
