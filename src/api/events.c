@@ -206,12 +206,11 @@ void logs_get(struct routes *r, struct http_request *req, const char *node)
         return;
     }
     json_t *evidence = json_array();
-    (void)store_each_evidence(r->c.store,
-                              json_integer_value(json_object_get(pick.attempt, "id")), add_evidence,
-                              evidence, &err);
-    http_respond_json(req, 200,
-                      json_pack("{s:s,s:o,s:o}", "node", node, "attempt", pick.attempt, "evidence",
-                                evidence));
+    (void)store_each_evidence(r->c.store, json_integer_value(json_object_get(pick.attempt, "id")),
+                              add_evidence, evidence, &err);
+    http_respond_json(
+        req, 200,
+        json_pack("{s:s,s:o,s:o}", "node", node, "attempt", pick.attempt, "evidence", evidence));
 }
 
 /* ---- pending ---- */

@@ -153,7 +153,8 @@ static void on_sweep(void *user)
             (void)shutdown(c->fd, SHUT_RDWR);
     for (struct http_request *r = s->requests; r != NULL; r = r->next)
         if (r->state == HTTP_WAITING &&
-            now - r->submitted_at > r->listener->config.answer_timeout_ms)
+            now - r->submitted_at >
+                (r->patience_ms > 0 ? r->patience_ms : r->listener->config.answer_timeout_ms))
             answer_for_owner(r, MHD_HTTP_GATEWAY_TIMEOUT,
                              "the daemon found no answer in time, see its log\n");
     http_unlock(s);
@@ -474,6 +475,11 @@ const struct http_peer *http_peer(const struct http_request *req)
 void http_set_data(struct http_request *req, void *data)
 {
     req->data = data;
+}
+
+void http_set_patience(struct http_request *req, int64_t ms)
+{
+    req->patience_ms = ms;
 }
 
 void *http_data(const struct http_request *req)

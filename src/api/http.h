@@ -95,6 +95,8 @@ const struct http_peer *http_peer(const struct http_request *req);
 /* For the owner of `req` while it waits: one pointer, NULL at first. */
 void http_set_data(struct http_request *req, void *data);
 void *http_data(const struct http_request *req);
+/* This answer may take longer than the listener's answer_timeout_ms. On the loop. */
+void http_set_patience(struct http_request *req, int64_t ms);
 
 /* ---- answers ---- */
 

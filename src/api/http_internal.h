@@ -20,7 +20,8 @@ enum {
     HTTP_ARGS_MAX = 64,
     HTTP_HEADERS_MAX = 128,
     HTTP_CONNECTION_MEMORY = 64 * 1024, /* of one connection: bounds the header */
-    HTTP_DISCARD_FACTOR = 8, /* so many times the maximum body is read and dropped before 413 */
+    HTTP_DISCARD_FACTOR = 8,    /* so many times the maximum body is read and dropped before 413 */
+    HTTP_DISCARD_MIN = 1 << 20, /* and at least so many bytes */
     HTTP_SWEEP_MS = 500,
     HTTP_DRAIN_MS = 1000,
 };
@@ -97,11 +98,12 @@ struct http_request {
 
     enum http_state state; /* lock */
     int64_t submitted_at;
-    bool thread_side;  /* lock: libmicrohttpd knows it */
-    bool loop_side;    /* lock: the loop owes an answer or an end */
-    bool note_pending; /* lock: it is in the mailbox */
-    bool delivered;    /* the loop's */
-    void *data;        /* the loop's */
+    int64_t patience_ms; /* the loop's; 0: the listener's */
+    bool thread_side;    /* lock: libmicrohttpd knows it */
+    bool loop_side;      /* lock: the loop owes an answer or an end */
+    bool note_pending;   /* lock: it is in the mailbox */
+    bool delivered;      /* the loop's */
+    void *data;          /* the loop's */
     struct http_answer answer;
     struct http_stream stream; /* lock */
 };

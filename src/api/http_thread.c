@@ -147,6 +147,13 @@ static bool path_ok(const char *path)
     return true;
 }
 
+/* Closing while the peer still sends resets the connection, and the reset can overtake the answer.
+ * So what is somewhat too large is read to its end before it is refused. */
+static bool beyond_discard(const struct http_request *req, unsigned long long len)
+{
+    return len > HTTP_DISCARD_MIN && len / HTTP_DISCARD_FACTOR > req->listener->config.max_body;
+}
+
 /* The header is there: decide whether the body is wanted at all. */
 static enum MHD_Result begin(struct http_request *req)
 {
@@ -154,9 +161,7 @@ static enum MHD_Result begin(struct http_request *req)
         MHD_lookup_connection_value(req->mhd, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
     if (!path_ok(req->path))
         return refuse(req, MHD_HTTP_BAD_REQUEST, "the path is malformed\n");
-    /* somewhat too much is read to its end first: who still sends would miss the answer */
-    if (text != NULL &&
-        strtoull(text, NULL, 10) / HTTP_DISCARD_FACTOR > req->listener->config.max_body)
+    if (text != NULL && beyond_discard(req, strtoull(text, NULL, 10)))
         return refuse(req, MHD_HTTP_CONTENT_TOO_LARGE, "the body is larger than allowed here\n");
     if (MHD_get_connection_values(req->mhd, MHD_GET_ARGUMENT_KIND, NULL, NULL) > HTTP_ARGS_MAX ||
         MHD_get_connection_values(req->mhd, MHD_HEADER_KIND, NULL, NULL) > HTTP_HEADERS_MAX)
@@ -261,7 +266,7 @@ enum MHD_Result http_on_access(void *cls, struct MHD_Connection *mhd, const char
         strbuf_add(&req->body, upload_data, *upload_data_size);
         req->received += *upload_data_size;
         *upload_data_size = 0;
-        return req->received / HTTP_DISCARD_FACTOR > l->config.max_body ? MHD_NO : MHD_YES;
+        return beyond_discard(req, req->received) ? MHD_NO : MHD_YES;
     }
     if (req->refused)
         return MHD_YES;

@@ -25,6 +25,8 @@ struct routes_config {
     void (*applied)(void *user);
     /* Called before plan and apply: scripts and artefacts are read again, then go(arg). */
     void (*refresh)(void (*go)(void *arg), void *arg, void *user);
+    /* The webhooks, for the status. */
+    json_t *(*hooks)(void *user);
     void *user;
 };
 
@@ -34,4 +36,3 @@ void routes_set_netboot(struct routes *r, struct netboot *nb);
 
 void routes_handle(struct http_request *req, void *routes);
 void routes_boot(struct http_request *req, void *routes);
-/* New events are on disk: followers get them. Called by the daemon every 200 ms while there are any. */

@@ -126,6 +126,8 @@ int files_profiles(const struct files *f, struct bundle *b, struct err *err)
     for (int i = 0; i < f->profile_dirs; i++) {
         struct dirent **names;
         int count = scandir(f->profiles[i], &names, is_yaml, alphasort);
+        if (count < 0 && errno == ENOENT && i > 0)
+            continue; /* a site need not have profiles of its own */
         if (count < 0)
             return err_sys(err, errno, "%s", f->profiles[i]);
         int rc = 0;

@@ -10,7 +10,8 @@
 
 struct files;
 
-/* templates: the folder of scripts and templates; profiles: the folders of NAME.yaml, later ones win. */
+/* templates: the folder of scripts and templates; profiles: the folders of NAME.yaml, later ones
+ * win. */
 struct files *files_new(const char *templates, const char *const *profiles);
 void files_free(struct files *f);
 /* Reads the templates again. Texts handed out before are gone. */

@@ -333,14 +333,16 @@ static void unix_socket_tells_the_peer_and_takes_large_bodies(void **state)
 
 static void refuses_bodies_over_the_limit(void **state)
 {
-    static const size_t sizes[] = {1001, 5000, 200000};
+    static const size_t sizes[] = {1001, 5000, 200000, HTTP_DISCARD_MIN, 4 * HTTP_DISCARD_MIN};
     struct fixture *f = *state;
-    char *body = xcalloc(1, 200000);
+    char *body = xcalloc(4, HTTP_DISCARD_MIN);
     for (size_t i = 0; i < ARRAY_LEN(sizes); i++) {
         struct call c = {.path = "/echo", .body = body, .body_len = sizes[i]};
         f->body_len = 77;
         perform(f, &c);
-        assert_int_equal(c.status, 413);
+        /* whoever sends far more than allowed is cut off, and may not get to read why */
+        if (sizes[i] <= HTTP_DISCARD_MIN || c.status != 0)
+            assert_int_equal(c.status, 413);
         assert_int_equal(f->body_len, 77); /* the handler never saw it */
         call_done(&c);
     }
