@@ -1,7 +1,8 @@
 # clusterd: one Makefile, out of tree in build/. `make help` lists the targets.
 #
 # Rooms are folders under src/. Every .c file of a room goes into build/libclusterd.a, except those of
-# the program rooms (daemon, ctl, probe), which become build/clusterd, build/clusterctl, build/nodeprobe.
+# the program rooms (daemon, ctl, probe, sim), which become build/clusterd, build/clusterctl,
+# build/nodeprobe, build/clusterd-sim.
 # Tests link the library: tests/unit/ROOM/x_test.c becomes build/tests/unit/ROOM/x_test.
 
 O ?= build
@@ -24,13 +25,14 @@ INSTALL ?= install
 VERSION := 0.1.0
 
 ifneq ($(SANITIZE),)
-  O := $(O)-$(subst $(comma),-,$(SANITIZE))
+  SANITIZE_SUFFIX := -$(subst $(comma),-,$(SANITIZE))
+  override O := $(patsubst %$(SANITIZE_SUFFIX),%,$(O))$(SANITIZE_SUFFIX)
 endif
 
 # pkg-config module -> Debian package that brings it
 PKGS := libuv:libuv1-dev libmicrohttpd:libmicrohttpd-dev jansson:libjansson-dev yaml-0.1:libyaml-dev \
         libssh2:libssh2-1-dev libcrypto:libssl-dev sqlite3:libsqlite3-dev libcurl:libcurl4-openssl-dev \
-        libibverbs:libibverbs-dev
+        libibverbs:libibverbs-dev libssh:libssh-dev
 PKG_MODULES := $(foreach p,$(PKGS),$(firstword $(subst :, ,$(p))))
 
 NO_PKGS_GOALS := deps help clean distclean test demo demo-stop
@@ -41,6 +43,7 @@ ifneq ($(if $(MAKECMDGOALS),$(filter-out $(NO_PKGS_GOALS),$(MAKECMDGOALS)),all),
   $(foreach p,$(PKGS),$(if $(shell $(PKG_CONFIG) --exists $(firstword $(subst :, ,$(p))) && echo y),,\
     $(error $(firstword $(subst :, ,$(p))) is missing: install Debian's package $(lastword $(subst :, ,$(p))), or run 'make deps')))
   PKG_CFLAGS := $(shell $(PKG_CONFIG) --cflags $(PKG_MODULES))
+  SIM_LIBS := $(shell $(PKG_CONFIG) --libs libssh)
   LIBS := $(shell $(PKG_CONFIG) --libs libuv libmicrohttpd jansson yaml-0.1 libssh2 libcrypto sqlite3 libcurl)
 endif
 
@@ -66,14 +69,16 @@ ifeq ($(V),)
   say = @printf '  %-5s %s\n' '$(1)' '$(2)'
 endif
 
-PROGRAM_ROOMS := daemon ctl probe
+PROGRAM_ROOMS := daemon ctl probe sim
 LIB_SRC := $(sort $(filter-out $(foreach r,$(PROGRAM_ROOMS),src/$(r)/%),$(wildcard src/*/*.c)))
 LIB_OBJ := $(LIB_SRC:%.c=$(O)/%.o)
 LIB := $(O)/libclusterd.a
 daemon_OBJ := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard src/daemon/*.c)))
 ctl_OBJ := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard src/ctl/*.c)))
 probe_OBJ := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard src/probe/*.c)))
-PROGRAMS := $(if $(daemon_OBJ),$(O)/clusterd) $(if $(ctl_OBJ),$(O)/clusterctl) $(if $(probe_OBJ),$(O)/nodeprobe)
+sim_OBJ := $(patsubst %.c,$(O)/%.o,$(sort $(wildcard src/sim/*.c)))
+PROGRAMS := $(if $(daemon_OBJ),$(O)/clusterd) $(if $(ctl_OBJ),$(O)/clusterctl) $(if $(probe_OBJ),$(O)/nodeprobe) \
+            $(if $(sim_OBJ),$(O)/clusterd-sim)
 
 UNIT_SRC := $(sort $(wildcard tests/unit/*/*_test.c))
 UNIT := $(UNIT_SRC:%.c=$(O)/%)
@@ -103,23 +108,28 @@ $(O)/nodeprobe: $(probe_OBJ) $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(probe_OBJ) $(LIB) -l:libjansson.a -lm -ldl
 
+$(O)/clusterd-sim: $(sim_OBJ) $(LIB)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $(sim_OBJ) $(LIB) $(SIM_LIBS) $(LIBS) -lm
+
 $(O)/tests/unit/%_test: $(O)/tests/unit/%_test.o $(LIB)
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(ALL_CFLAGS) $(ALL_LDFLAGS) -o $@ $< $(LIB) -lcmocka $(LIBS) -lm
 
 .SECONDARY:
--include $(shell [ -d $(O) ] && find $(O) -name '*.d' 2>/dev/null)
+# only objects' own: the demo and the lab keep folders of such names below build/
+-include $(shell find $(O)/src $(O)/tests -name '*.d' -type f 2>/dev/null)
 
 # ---- packages ----
 
 DEPS_BUILD := gcc make pkg-config libc6-dev libuv1-dev libmicrohttpd-dev libjansson-dev libyaml-dev libssh2-1-dev \
-              libssl-dev libsqlite3-dev libcurl4-openssl-dev libibverbs-dev uthash-dev
+              libssl-dev libsqlite3-dev libcurl4-openssl-dev libibverbs-dev uthash-dev libssh-dev
 DEPS_RUN := dnsmasq-base ipxe ipmitool
 DEPS_IMAGES := busybox-static zstd cpio e2fsprogs fdisk mtools dosfstools grub-pc-bin grub-efi-amd64-bin grub2-common \
                openssh-client binutils
 DEPS_LAB := qemu-system-x86 qemu-utils ipxe-qemu seabios openipmi openssh-server socat iproute2 procps sqlite3 curl tcpdump
-DEPS_TEST := libcmocka-dev libopenipmi-dev clustershell clang libclang-rt-14-dev clang-tidy clang-format cppcheck shellcheck \
-             dropbear-bin perl jq python3-minimal valgrind util-linux
+DEPS_TEST := libcmocka-dev freeipmi-tools redfishtool clustershell python3-clustershell clang libclang-rt-14-dev clang-tidy clang-format cppcheck shellcheck \
+ perl jq python3-minimal util-linux openssl
 
 .PHONY: deps deps-demo
 deps:
@@ -186,13 +196,14 @@ install: all
 	  $(DESTDIR)$(sysconfdir)/clusterd $(DESTDIR)$(prefix)/include
 	$(INSTALL) -m 755 $(O)/clusterd $(DESTDIR)$(sbindir)/clusterd
 	$(INSTALL) -m 755 $(O)/clusterctl $(DESTDIR)$(bindir)/clusterctl
+	$(INSTALL) -m 755 $(O)/clusterd-sim $(DESTDIR)$(bindir)/clusterd-sim
 	$(INSTALL) -m 755 $(O)/nodeprobe $(DESTDIR)$(libdir)/clusterd/nodeprobe
 	$(INSTALL) -m 644 include/clusterd.h $(DESTDIR)$(prefix)/include/clusterd.h
 	cp -R profiles templates $(DESTDIR)$(datadir)/clusterd/
 	$(INSTALL) -d $(DESTDIR)$(libdir)/clusterd/ramdisk
 	cp -R src/ramdisk/. $(DESTDIR)$(libdir)/clusterd/ramdisk/
 uninstall:
-	rm -f $(DESTDIR)$(sbindir)/clusterd $(DESTDIR)$(bindir)/clusterctl $(DESTDIR)$(prefix)/include/clusterd.h
+	rm -f $(DESTDIR)$(sbindir)/clusterd $(DESTDIR)$(bindir)/clusterctl $(DESTDIR)$(bindir)/clusterd-sim $(DESTDIR)$(prefix)/include/clusterd.h
 	rm -rf $(DESTDIR)$(libdir)/clusterd $(DESTDIR)$(datadir)/clusterd
 
 .PHONY: help
@@ -213,7 +224,7 @@ help:
 # For tests that compile a small driver against the library: gcc $$(make -s print-cflags) x.c $$(make -s print-libs)
 .PHONY: print-cflags print-libs lib
 print-cflags:
-	@echo '$(CPPFLAGS) $(ALL_CFLAGS)'
+	@:$(info $(CPPFLAGS) $(ALL_CFLAGS))
 print-libs:
 	@echo '$(ALL_LDFLAGS) $(LIB) $(LIBS) -lm'
 lib: $(LIB)
