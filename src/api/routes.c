@@ -80,14 +80,8 @@ static void on_committed(struct op *op, void *user)
     free(c);
 }
 
-/* Takes json; NULL: the answer is err. */
-static void answer_synced(struct routes *r, struct http_request *req, json_t *json, bool anyway,
-                          const struct err *err)
+static void answer_synced(struct routes *r, struct http_request *req, json_t *json, bool anyway)
 {
-    if (json == NULL) {
-        http_respond_error(req, err);
-        return;
-    }
     struct commit_answer *c = xcalloc(1, sizeof *c);
     *c = (struct commit_answer){.req = req, .json = json, .anyway = anyway};
     (void)store_sync(r->c.store, on_committed, c);
@@ -95,14 +89,18 @@ static void answer_synced(struct routes *r, struct http_request *req, json_t *js
 
 void routes_commit(struct routes *r, struct http_request *req, json_t *json)
 {
-    answer_synced(r, req, json, false, NULL);
+    answer_synced(r, req, json, false);
 }
 
-/* What was asked for is on disk before anybody hears that it was accepted. */
+/* What was asked for is on disk before anybody hears that it was accepted. Takes json; NULL: the
+ * answer is err, at once. */
 static void answer_committed(struct routes *r, struct http_request *req, json_t *json,
                              const struct err *err)
 {
-    answer_synced(r, req, json, false, err);
+    if (json != NULL)
+        answer_synced(r, req, json, false);
+    else
+        http_respond_error(req, err);
 }
 
 /* How nodes stand is told once it is on disk: who hears "validated" and looks into the database, or
@@ -110,7 +108,10 @@ static void answer_committed(struct routes *r, struct http_request *req, json_t 
 static void answer_on_disk(struct routes *r, struct http_request *req, json_t *json,
                            const struct err *err)
 {
-    answer_synced(r, req, json, true, err);
+    if (json != NULL)
+        answer_synced(r, req, json, true);
+    else
+        http_respond_error(req, err);
 }
 
 /* ---- asking ---- */

@@ -51,7 +51,7 @@ bring_up() { # DIR PORTS ENVIRONMENT...: the state at the end is in DIR/end
         local i
         for ((i = 0; i < 400; i++)); do
             kill -0 "$FLEET_DAEMON_PID" 2>/dev/null || break
-            ! fleet_ctl nodes -o json 2>/dev/null | jq -e "$done_condition" >/dev/null || break
+            ! fleet_is "$done_condition" || break
             sleep 0.15
         done
     fi

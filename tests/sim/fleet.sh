@@ -7,7 +7,8 @@
 #   fleet_daemon_start [COMMAND PREFIX...] | fleet_daemon_stop [SIGNAL]
 #   fleet_ctl ...                         clusterctl against this daemon
 #   fleet_ask LINE                        the simulator's control socket
-#   fleet_wait SECONDS JQ                 until `clusterctl nodes -o json | jq -e JQ` holds
+#   fleet_is JQ                           holds of what `clusterctl nodes -o json` answers; false without an answer
+#   fleet_wait SECONDS JQ                 until it holds
 #   fleet_end                             stops what runs
 
 FLEET_BUILD=${BUILD:-build}
@@ -96,10 +97,15 @@ fleet_daemon_stop() {
     FLEET_DAEMON_PID=''
 }
 
+# Slurped: of no input at all jq's -e (1.6) says that it holds, and a daemon that dies gives no input.
+fleet_is() {
+    fleet_ctl nodes -o json 2>/dev/null | jq -es "length == 1 and (.[0] | ($1))" >/dev/null 2>&1
+}
+
 fleet_wait() {
     local until=$((SECONDS + $1))
     while [ "$SECONDS" -lt "$until" ]; do
-        fleet_ctl nodes -o json 2>/dev/null | jq -e "$2" >/dev/null 2>&1 && return 0
+        fleet_is "$2" && return 0
         sleep 0.3
     done
     return 1

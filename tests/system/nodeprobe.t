@@ -16,9 +16,9 @@ check() { # TEXT COMMAND...
         sed 's/^/# /' "$dir/out" | tail -20
     fi
 }
-q() { jq -e "$1" "$dir/$2" >/dev/null; }
+q() { jq -es "length == 1 and (.[0] | ($1))" "$dir/$2" >/dev/null; } # slurped: -e holds of no input
 
-check "it prints JSON about this machine" sh -c "'$BUILD/nodeprobe' >'$dir/here' && jq -e .schema==1 '$dir/here'"
+check "it prints JSON about this machine" sh -c "'$BUILD/nodeprobe' >'$dir/here' && jq -es '.[0].schema == 1' '$dir/here'"
 check "threads as nproc --all counts them" q ".cpu.threads == $(nproc --all)" here
 mib=$(($(sed -n 's/^MemTotal: *\([0-9]*\).*/\1/p' /proc/meminfo) / 1024))
 check "memory as /proc/meminfo has it" q ".memory.total_mib == $mib" here
@@ -57,7 +57,7 @@ put sys/class/net/eth0/speed 25000
     printf '\x11\x22\x02\x00\xfe\xff\xfe\xff\x00\x00\x00\x00\x00\x00\x09\x00\x01\x00\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00DIMM_A2\0\0'
     printf '\x7f\x04\x03\x00\0\0'
 } >"$r/sys/firmware/dmi/tables/DMI"
-check "a recorded machine is read" sh -c "'$BUILD/nodeprobe' --root '$r' >'$dir/there' && jq -e . '$dir/there'"
+check "a recorded machine is read" sh -c "'$BUILD/nodeprobe' --root '$r' >'$dir/there' && jq -es '.[0].schema == 1' '$dir/there'"
 check "two sockets with one core of two threads each" q '.cpu | .sockets == 2 and .cores == 2 and .threads == 4' there
 check "the DIMM, and no empty slot" q '.memory.dimms == [{"size_mib":32768,"slot":"DIMM_A1","bank":"BANK 0","manufacturer":"Samsung","serial":"D15T0001","part":"M321R4GA","speed_mts":4800}]' there
 check "the GPU by PCI, and not the BMC's VGA" q '[.gpus[] | .pci + " " + .pci_id] == ["0000:17:00.0 10de:2330"]' there
@@ -66,4 +66,4 @@ check "the physical interface alone" q '[.nics[] | .name + " " + .permanent_mac]
 check "serials are trimmed" q '.system.serial == "SN 42"' there
 check "UEFI is seen" q '.firmware == "efi"' there
 printf '\x11\xff\x01' >"$r/sys/firmware/dmi/tables/DMI"
-check "a cut SMBIOS table costs only itself" sh -c "'$BUILD/nodeprobe' --root '$r' | jq -e '.memory.dimms == [] and .cpu.threads == 4'"
+check "a cut SMBIOS table costs only itself" sh -c "'$BUILD/nodeprobe' --root '$r' | jq -es '.[0] | .memory.dimms == [] and .cpu.threads == 4'"

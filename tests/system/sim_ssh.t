@@ -163,7 +163,7 @@ drive exec 5000 /usr/local/sbin/nodeprobe; says 'exit=127' && says 'not found'; 
 drive upload "$W/big" /usr/local/sbin/nodeprobe 0644 && drive exec 5000 /usr/local/sbin/nodeprobe
 says 'exit=126' && says 'Permission denied'; ok $? "and not executable with mode 0644"
 drive upload "$W/big" /usr/local/sbin/nodeprobe 0755 && drive exec 5000 /usr/local/sbin/nodeprobe
-jq -e '.schema == 1 and .hostname == "m0"' "$W/out" >/dev/null; ok $? "the same again sets the mode; nodeprobe tells the machine's parts"
+jq -es '.[0] | .schema == 1 and .hostname == "m0"' "$W/out" >/dev/null; ok $? "the same again sets the mode; nodeprobe tells the machine's parts"
 drive upload "$W/script" "/opt/it's a \"path\"" 0600; says 'err=ok'; ok $? "a path with blanks and quotes"
 : >"$W/none"
 drive upload "$W/none" /opt/none 0600; says 'err=ok'; ok $? "an empty file"
