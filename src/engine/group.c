@@ -229,11 +229,13 @@ static enum standing standing_of(const struct group *g, const struct enode *n, c
     return STANDS_COMING;
 }
 
+/* Nobody reserved watts for it: a stage that loads its nodes fully borrows none. */
 static bool may_help(const struct group *g, const struct enode *n)
 {
     int stage = node_stage_index(n, g->key.stage);
     return n->attempt == NULL && n->group_peer == 0 && !node_is_stopped(n) && n->host_key != NULL &&
-           !n->sweep.busy && stage >= 0 && n->stages[stage].status == STAGE_PASSED;
+           !n->sweep.busy && stage >= 0 && n->stages[stage].status == STAGE_PASSED &&
+           !n->stages[stage].def->burnin;
 }
 
 static void add_helper(const struct group *g, struct enode *c, struct enode **helpers, int *count)

@@ -367,6 +367,12 @@ bool stage_build(const struct stage_chain *chain, struct stage_def *ret, struct 
                               .line = row->line,
                               .column = row->column};
     read_steps(raw.steps, ret, d);
+    for (int i = 0; i < ret->step_count && ret->burnin; i++)
+        if (strcmp(ret->steps[i].type, "group") == 0 && strcmp(ret->steps[i].what, "pair") == 0)
+            ynode_error(row, d,
+                        "stage '%s': 'power: burnin' with 'group: pair' would load a neighbour "
+                        "whose watts nobody reserved: use 'group: rack' or a stage without it",
+                        ret->name);
     for (int i = 0; ret->slots[i] != NULL; i++)
         if (!word_in(ret->hardware, ret->slots[i]))
             ynode_error(row, d, "stage '%s': 'slots' names %s, which its 'hardware' does not",

@@ -17,7 +17,7 @@ static struct engine *engine;
 static char db[] = "/tmp/clusterd-group-XXXXXX";
 
 static struct {
-    const char *nodes, *step, *rollout, *fabric;
+    const char *nodes, *step, *rollout, *fabric, *power;
 } want;
 
 /* What the steps and transfers do, and what was seen of them. */
@@ -138,10 +138,11 @@ static struct spec *parse(struct profiles **ret_profiles)
         "profile: p\ninstall: {image: os.raw, disk: largest}\nstages:\n- {stage: racked}\n"
         "- {stage: installed, after: racked, deadline: 2h, wipes: true, steps: [{netboot: "
         "install}]}\n"
-        "- {stage: measured, needs: installed, deadline: 30m, retries: 0, steps: [{group: %s, "
+        "- {stage: measured, needs: installed, deadline: 30m, retries: 0, power: %s, steps: "
+        "[{group: %s, "
         "server: a.sh, client: b.sh, measure: ib-write-bw, floor_gbs: 150}]}\n"
         "- {stage: validated}\n",
-        want.step);
+        want.power, want.step);
     char *text = xasprintf("cluster: c\ncredentials: {bmc: {user: u, password: {file: f}}}\n"
                            "classes: {k: {profile: p}}\nracks: {r1: , r2: , r3: }\n"
                            "limits: {installs: 10000}\n%srollout: {%s}\nnodes:\n%s",
@@ -186,6 +187,7 @@ static int setup(void **state)
     want.nodes = TWO_RACKS;
     want.step = "rack";
     want.rollout = want.fabric = "";
+    want.power = "normal";
     world_new_db(db);
     loop = loop_new_virtual(WORLD_BEGINS);
     open_engine();
@@ -495,6 +497,25 @@ static void members_leave(void **state)
     assert_int_equal(open_runs(), 0);
 }
 
+/* Its watts would be nobody's: a node on its own measures with no proven one. */
+static void full_load_borrows_nobody(void **state)
+{
+    (void)state;
+    want.power = "burnin";
+    apply();
+    loop_run_for(loop, 5 * MINUTE);
+    assert_others("");
+    assert_int_equal(fake.transfers, 12);
+    rerun("n3");
+    loop_run_for(loop, 20 * MINUTE);
+    assert_others("n3");
+    assert_int_equal(fake.transfers, 12);
+    rerun("n[3-4]");
+    loop_run_for(loop, 20 * MINUTE);
+    assert_others("");
+    assert_int_equal(fake.transfers, 13);
+}
+
 static void one_result_for_two(void **state)
 {
     (void)state;
@@ -541,6 +562,7 @@ int main(void)
         TEST(two_alone_cannot_tell),
         TEST(canaries_meet),
         TEST(rails_are_told_apart),
+        TEST(full_load_borrows_nobody),
         TEST(a_restart_in_the_middle),
         TEST(members_leave),
         TEST(one_result_for_two),

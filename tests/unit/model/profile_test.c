@@ -561,6 +561,10 @@ static const struct error_row {
     {{STEPS("{group: pair, server: s, client: c, measure: ib-write-bw, floor: floor, floor_gbs: "
             "1}")},
      "p.yaml:5:103: give 'floor' (a variable) or 'floor_gbs' (a number), not both\n"},
+    {{ENDS("- {stage: one, deadline: 1m, power: burnin, steps: [{run: a.sh}, {group: pair, server: "
+           "s, client: c, measure: ib-write-bw}]}\n")},
+     "p.yaml:5:3: stage 'one': 'power: burnin' with 'group: pair' would load a neighbour whose "
+     "watts nobody reserved: use 'group: rack' or a stage without it\n"},
     {{STEPS("{check: bom, sweep: maybe}")}, "p.yaml:5:58: 'sweep' must be true or false\n"},
     {{STEPS("{probe: node, sweep: true}")},
      "p.yaml:5:52: unknown parameter of 'probe' 'sweep': known are timeout\n"},
